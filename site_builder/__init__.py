@@ -1,0 +1,1 @@
+"""Builds the bilingual documentation site: runs its pages, checks them, renders them."""
