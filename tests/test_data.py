@@ -154,3 +154,8 @@ def test_the_readers_default_dtype_does_not_change_the_task():
             assert torch.equal(value, weights[name])
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_several_outputs_are_refused_with_the_next_step():
+    with pytest.raises(TypeError, match=r"got a model output of type tuple .* select the logits"):
+        evaluate(Returns((torch.ones(4, 3),)), [(torch.ones(4, 1), torch.ones(4))])

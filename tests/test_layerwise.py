@@ -270,3 +270,32 @@ def test_a_reference_with_unfolded_batch_norm_warns():
     prepared(x)
     with pytest.warns(UserWarning, match="still has 2 batch norms, the first in module '1'"):
         layerwise_sqnr(exported, convert_pt2e(prepared), x)
+
+
+def test_keyword_inputs_reach_both_graphs():
+    class Gained(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x, *, gain):
+            return self.fc(x * gain)
+
+    torch.manual_seed(0)
+    x, kwargs = torch.randn(16, 4), {"gain": torch.rand(16, 4)}
+    exported = export_module(Gained().eval(), (x,), kwargs)
+    prepared = prepare_pt2e(exported, get_xnnpack_quantizer()[0])
+    reference = copy.deepcopy(prepared)
+    prepared(x, **kwargs)
+    converted = convert_pt2e(prepared)
+    rows = layerwise_sqnr(reference, converted, x, kwargs=kwargs)
+    with torch.no_grad():
+        assert rows[-1].sqnr == pytest.approx(
+            sqnr(exported(x, **kwargs), converted(x, **kwargs)), abs=1e-3
+        )
+
+
+def test_an_empty_batch_is_not_taken_for_another_export():
+    model, x = _nets()["mlp"]
+    with pytest.raises(ValueError, match=r"positions match, and none holds .* the batch is empty"):
+        layerwise_sqnr(*_pipeline(model, x), x[:0])

@@ -7,9 +7,12 @@ from typing import Any
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-__all__ = ["copy_graph"]
+from m05._noise import quiet
 
-_KEY = "quantization_annotation"  # Q_ANNOTATION_KEY of torchao; pt2e.py imports torchao itself
+with quiet():
+    from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
+
+__all__ = ["copy_graph"]
 
 
 def copy_graph(graph_module: GraphModule) -> GraphModule:
@@ -38,9 +41,9 @@ def copy_graph(graph_module: GraphModule) -> GraphModule:
         return spec
 
     for node in copied.graph.nodes:
-        if (annotation := node.meta.get(_KEY)) is not None:
+        if (annotation := node.meta.get(Q_ANNOTATION_KEY)) is not None:
             specs = annotation.input_qspec_map.items()
-            node.meta[_KEY] = replace(
+            node.meta[Q_ANNOTATION_KEY] = replace(
                 annotation,
                 input_qspec_map={own(source): own_spec(spec) for source, spec in specs},
                 output_qspec=own_spec(annotation.output_qspec),

@@ -155,6 +155,7 @@ def evaluate(model: nn.Module, loader: Iterable[tuple[torch.Tensor, torch.Tensor
         The share of correct samples, in [0, 1].
 
     Raises:
+        TypeError: The model's output or the labels are no tensor.
         ValueError: The loader yields no samples; the logits are not (N, classes) or not finite;
             the labels are not (N,).
     """
@@ -178,6 +179,11 @@ def evaluate(model: nn.Module, loader: Iterable[tuple[torch.Tensor, torch.Tensor
 
 
 def _predictions(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if not isinstance(logits, torch.Tensor) or not isinstance(y, torch.Tensor):
+        raise TypeError(
+            f"accuracy takes tensors, got a model output of type {type(logits).__name__} and "
+            f"labels of type {type(y).__name__}; select the logits, for example in a wrapper."
+        )
     if logits.ndim != 2 or logits.shape[1] < 2 or y.shape != logits.shape[:1]:
         raise ValueError(
             "accuracy takes logits (N, classes) and labels (N,), got logits "

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +27,13 @@ class LayerRow(NamedTuple):
     sqnr: float
 
 
-def layerwise_sqnr(ref_gm: GraphModule, quant_gm: GraphModule, x: Any) -> list[LayerRow]:
+def layerwise_sqnr(
+    ref_gm: GraphModule,
+    quant_gm: GraphModule,
+    x: Any,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+) -> list[LayerRow]:
     """SQNR at each position where both graphs compute the same value, from input to output.
 
     Both graphs run on `x`, each from its own input on: the error at a position is the error that
@@ -54,6 +61,7 @@ def layerwise_sqnr(ref_gm: GraphModule, quant_gm: GraphModule, x: Any) -> list[L
             whose batch norm is not folded gives a warning: its convolutions are no twins.
         quant_gm: The converted graph, from the same export.
         x: The input: one tensor, or a tuple of positional inputs. Each graph gets its own copy.
+        kwargs: Keyword inputs, for a model that was exported with them.
 
     Returns:
         `(module, sqnr)` rows in graph order. A module that is called twice has two rows.
@@ -63,7 +71,8 @@ def layerwise_sqnr(ref_gm: GraphModule, quant_gm: GraphModule, x: Any) -> list[L
     Raises:
         TypeError: An argument is no graph module, or `x` is neither a tensor nor a tuple.
         ValueError: The graphs are swapped; no position matches, because they come from different
-            exports; or the values at a position cannot be compared (the message names the module).
+            exports; none holds values (an empty batch); or the values at a position cannot be
+            compared (the message names the module).
 
     Source: torchao's numeric debugger, `torchao/quantization/pt2e/_numeric_debugger.py`, which
     matches positions by the node of the exported program they come from.
@@ -72,17 +81,23 @@ def layerwise_sqnr(ref_gm: GraphModule, quant_gm: GraphModule, x: Any) -> list[L
     if not isinstance(x, torch.Tensor | tuple):
         raise TypeError(f"x is a tensor or a tuple of positional inputs, got {type(x).__name__}.")
     args = x if isinstance(x, tuple) else (x,)
-    reference, quantized = _record(ref_gm, args), _record(quant_gm, args)
-    rows = [
-        LayerRow(module or "(top)", _sqnr_at(module, node, value, quantized[key].value))
-        for key, (module, node, value) in reference.items()
-        if key in quantized and _comparable(value) and _comparable(quantized[key].value)
-    ]
-    if not rows:
+    reference, quantized = (_record(gm, args, kwargs or {}) for gm in (ref_gm, quant_gm))
+    matched = [key for key in reference if key in quantized]
+    if not matched:
         raise ValueError(
             f"none of the {len(reference)} reference positions matches one of the "
             f"{len(quantized)} quantized positions: the graphs come from different exports. Make "
             "the reference with copy.deepcopy(prepared), before convert_pt2e(prepared)."
+        )
+    rows = [
+        LayerRow(module or "(top)", _sqnr_at(module, node, value, quantized[key].value))
+        for key, (module, node, value) in ((key, reference[key]) for key in matched)
+        if _comparable(value) and _comparable(quantized[key].value)
+    ]
+    if not rows:
+        raise ValueError(
+            f"{len(matched)} positions match, and none holds floating-point values; the batch is "
+            "empty, or the graph computes no floating-point tensor."
         )
     _warn_if_unfolded(ref_gm, quant_gm)
     return rows
@@ -118,14 +133,17 @@ class _Recorded(NamedTuple):
     value: object
 
 
-def _record(graph_module: GraphModule, args: tuple[Any, ...]) -> dict[object, _Recorded]:
+def _record(
+    graph_module: GraphModule, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[object, _Recorded]:
     with quiet(), torch.no_grad():
         logged = prepare_for_propagation_comparison(graph_module)
         loggers = [m for m in logged.children() if hasattr(m, "debug_info")]
         for logger in loggers:
             logger.register_forward_hook(_keep_a_copy)
         # A copy each: a graph may write to its input in place.
-        logged(*pytree.tree_map_only(torch.Tensor, torch.clone, args))
+        args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (args, dict(kwargs)))
+        logged(*args, **kwargs)
     paths: dict[object, str] = {}
     for logger in loggers:
         # Observers carry the operation's debug info, but no module stack of their own.
